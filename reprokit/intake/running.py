@@ -101,6 +101,7 @@ def _choose_shell(
     whole = [one for one in scripts if one.whole]
     if not sure and any(one.ran for one in scripts):
         return None  # a traceback shows the program that failed
+    # A command that starts a script: a program of the report may be that.
     if len(some) == 1 and (sure or not whole or any(_SCRIPT.search(line.text) for line in some[0].of("run"))):
         return some[0]
     if some:

@@ -215,7 +215,7 @@ def compare(before: EnvironmentFacts, after: EnvironmentFacts) -> tuple[Differen
     return tuple(found)
 
 
-_FIRST = frozenset({"libc6", "libstdc++6", "libgcc-s1", "libgomp1"})
+_FIRST = frozenset({"libc6", "libstdc++6", "libgcc-s1", "libgomp1"})  # the C and C++ libraries
 
 
 @dataclass(frozen=True, kw_only=True)

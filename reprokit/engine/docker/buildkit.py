@@ -26,15 +26,18 @@ if TYPE_CHECKING:
     from reprokit.engine.site import Served, Site
 
 
+_BUILDKIT = "2"  # the Engine API's "builder version"
+
+
 class _Stop(threading.Event):
     """Set where a build was cancelled, or has no session any more."""
 
     def __init__(self, cancel: threading.Event, session: threading.Thread) -> None:
         super().__init__()
-        self.is_set = lambda: cancel.is_set() or not session.is_alive()  # type: ignore[method-assign]
+        self._cancel, self._session = cancel, session
 
-
-_BUILDKIT = "2"  # the Engine API's "builder version"
+    def is_set(self) -> bool:
+        return self._cancel.is_set() or not self._session.is_alive()
 
 
 def build(
@@ -57,14 +60,14 @@ def build(
 
         context = building.pack_context(building.dockerfile_of(build), build.context)
         with session.serve(wire, served.secrets, login, served.gateway) as (session_id, keeping):
-            stop, error = _Stop(cancel, keeping), "-"
+            stop, error = _Stop(cancel, keeping), "stopped"
             with suppress(Cancelled):
                 error = building.post_build(wire, parameters(build, served, session_id), context, take, stop)
             if cancel.is_set():
                 raise Cancelled("cancelled during the build")
             if error and stop.is_set():
                 # What its steps ask of the gateway would not be answered, and they would wait for minutes.
-                raise EngineLost("the engine gave up its session with this build: was this process stopped?")
+                raise EngineLost("the engine ended its session with the build: one of the two stood still for long")
         if not error:
             return None
         error = served.redact(error)

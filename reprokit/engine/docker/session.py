@@ -210,10 +210,9 @@ def _shut(ours: socket.socket) -> None:
 def serve(
     wire: Wire, secrets: Mapping[str, bytes], credentials: Credentials, gateway: Path | None = None
 ) -> Iterator[tuple[str, threading.Thread]]:
-    """Offer a session while the block runs; yields its id for ``POST /build?session=``, and the thread that keeps it,
-    which ends where the engine gives it up. Raises EngineError.
+    """Offer a session while the block runs; yields its id for ``POST /build?session=`` and a thread that ends with it.
 
-    ``gateway``: the unix socket that the steps' connections go to.
+    ``gateway``: the unix socket that the steps' connections go to. Raises EngineError.
     """
     session_id = uuid.uuid4().hex
     with private_folder("session", socket=True) as folder, ThreadPoolExecutor(STREAMS + 2, "session") as pool:

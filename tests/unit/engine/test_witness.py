@@ -159,6 +159,7 @@ def test_an_event_that_podman_says_again_is_one_event(daemon: Daemon, one: Witne
         ([START, ("kill", {"signal": "15"})], "from outside"),
         ([START, ("kill", {"signal": "10"}), die(1)], "signal 10"),
         ([START, ("kill", {}), die(137)], r"signal \?"),
+        ([die(1)], "0 starts"),
         ([START, START, die(1)], "2 starts"),
         ([START, ("pause", {}), ("unpause", {}), die(1)], "paused"),
     ],
@@ -283,6 +284,7 @@ def test_what_the_stream_of_podman_left_out_is_asked_for(
         how: Any = {"signalled": False, "silent_since": finished + 60}
         assert witness.ending_of(daemon, "c", trial("image", "true"), container, **how).exit_code == 137  # type: ignore[arg-type]
     daemon.kept.insert(1, line("kill", finished))
+    daemon.kept.append(b'{"message": "half a line", "response": 500}')
     with pytest.raises(EngineLost, match="from outside"):
         seen(daemon, one, 137)
 
