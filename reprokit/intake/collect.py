@@ -511,8 +511,8 @@ def run(words, seconds):
     except OSError as error:
         return "ended with exit status: 127 ({})".format(error.strerror or "it does not start"), kept
     reader = threading.Thread(target=attempt, args=(pass_on, process.stdout, kept), daemon=True)
-    reader.start()
     try:
+        reader.start()  # what it shows may be answered with Ctrl-C before this returns
         status = process.wait(seconds or None)
         ended = "ended with exit status: {}".format(status) if status else "succeeded"
         if status < 0:
@@ -524,7 +524,7 @@ def run(words, seconds):
     except KeyboardInterrupt:
         interrupted(process, leads)
         ended = "was interrupted"
-    reader.join(2)  # no longer: a process that it left behind may hold the pipe
+    attempt(reader.join, 2)  # no longer: a process that it left behind may hold the pipe
     return ended, kept
 
 

@@ -527,13 +527,20 @@ def test_the_end_of_a_command(tmp_path: Path) -> None:
     assert ends(sys.executable, "-c", "print('x' * 1000000)") == "succeeded."
 
 
+SLOW_THREADS = f"""import runpy, threading, time
+start = threading.Thread.start
+threading.Thread.start = lambda self: (start(self), time.sleep(1))
+runpy.run_path({str(COLLECT)!r}, run_name="__main__")"""
+
+
 @pytest.mark.system
-def test_ctrl_c_ends_a_command_that_hangs_and_not_its_report(elsewhere: Path) -> None:
+@pytest.mark.parametrize("words", [["-m", "reprokit", "collect"], ["-c", SLOW_THREADS]], ids=["command", "slow"])
+def test_ctrl_c_ends_a_command_that_hangs_and_not_its_report(words: list[str], elsewhere: Path) -> None:
     program(elsewhere, "gcc", "sleep 1")  # longer than Python waits at Ctrl-C before it kills what it runs
     hanging = "import time\nprint('started', flush=True)\ntry: time.sleep(600)\n"
     hanging += "finally: time.sleep(1); print('was here')"
     with subprocess.Popen(
-        [sys.executable, "-m", "reprokit", "collect", "--", sys.executable, "-c", hanging],
+        [sys.executable, *words, "--", sys.executable, "-c", hanging],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
         assert process.stderr is not None
