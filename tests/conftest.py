@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -79,6 +80,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if BROWSER in item.path.parents:
             item.add_marker(pytest.mark.browser)
             item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Any:
+    """Who types in a folder of their own, against the real engine."""
+    from tests.integration.test_run import User
+
+    return User(tmp_path)
 
 
 @pytest.fixture(scope="session")

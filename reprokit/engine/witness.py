@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reprokit.engine.protocol import Trial
 
 
-_NEWS = 0.2  # seconds within which the closed connection of a daemon that is gone is noticed
+_NEWS = 1.0  # seconds within which the closed connection of a daemon that is gone is noticed
 _LATE = 0.5  # seconds that the fastest of an engine's events may take to come
 _SIGNALS = {"9": "SIGKILL", "15": "SIGTERM"}
 

@@ -336,9 +336,9 @@ def _answer_of(process: subprocess.Popen[bytes], seconds: float, largest: int) -
 
     read = threading.Event()
     watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
     parts: list[bytes] = []
     try:
+        watcher.start()
         while sum(map(len, parts)) <= largest and (data := process.stdout.read(65536)):
             parts.append(data)
         large = sum(map(len, parts)) > largest

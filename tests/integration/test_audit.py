@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -42,11 +41,6 @@ PLANTED = {
     "cores": ("pass", "assert len(os.sched_getaffinity(0)) > 1", "flaky test"),
     "breaks": ("pass", "assert not os.environ['FIXED']", "fix fails"),
 }
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
 
 
 def findings(user: User, *words: str, status: int) -> tuple[dict[str, str], str]:

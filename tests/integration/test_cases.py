@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.integration.test_run import REPOSITORY, User
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
 
 
 SMALL = ("oom_box_assigner", "uint8_scalar_wraps")

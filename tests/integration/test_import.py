@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests import bug_datasets
-from tests.integration.test_run import User, user
+from tests.integration.test_run import User
 
 pytestmark = pytest.mark.integration
-__all__ = ["user"]
 
 
 def test_the_buggy_commit_fails_and_the_fix_passes(user: User) -> None:

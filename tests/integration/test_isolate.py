@@ -31,11 +31,6 @@ ENDS = ("--bad", "a=2,b=2,c=2,d=2,e=2,f=2", "--good", "a=1,b=1,c=1,d=1,e=1,f=1")
 REQUIRED = "all of these are required: b 1 -> 2 and e 1 -> 2"
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
-
-
 @pytest.mark.nightly
 def test_cuda_and_the_architecture_are_found_to_fail_together(user: User) -> None:
     case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")

@@ -10,7 +10,7 @@ import docker
 import pytest
 
 from tests.conftest import remove_image
-from tests.integration.test_run import User, user  # noqa: F401 - a fixture
+from tests.integration.test_run import User
 
 pytestmark = pytest.mark.integration
 
@@ -81,7 +81,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.nightly
-def test_packages_of_both_kinds_are_installed_measured_and_judged(user: User, image: str) -> None:  # noqa: F811
+def test_packages_of_both_kinds_are_installed_measured_and_judged(user: User, image: str) -> None:
     user.write("releases.yaml", RELEASE.format(image=image))
     user.write("reprokit.toml", 'compatibility = "releases.yaml"\n')
     user.write("case.yaml", CASE)
@@ -108,7 +108,7 @@ def test_packages_of_both_kinds_are_installed_measured_and_judged(user: User, im
     assert "the distribution has no package libwobble (step: dnf install libwibble libwobble)" in failed["reason"]
 
 
-def test_a_lock_of_rpm_packages_is_refused_with_the_reason(user: User, image: str) -> None:  # noqa: F811
+def test_a_lock_of_rpm_packages_is_refused_with_the_reason(user: User, image: str) -> None:
     user.write("releases.yaml", RELEASE.format(image=image))
     user.write("reprokit.toml", 'compatibility = "releases.yaml"\n')
     user.write("case.yaml", CASE)

@@ -67,11 +67,6 @@ class User:
         return [cell for case in self.result()["cases"] for cell in case["cells"]]
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
-
-
 @pytest.fixture(scope="module")
 def engine() -> Iterator[docker.DockerClient]:
     client = docker.from_env()

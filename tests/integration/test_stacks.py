@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 
 import pytest
 
@@ -34,11 +33,6 @@ resources: {{timeout: {timeout}, backtrace: true}}
 expect:
   failure: {failure}
 """
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
 
 
 def case(name: str, statement: str, failure: str, timeout: str = "2m") -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.test_run import User, user
+from tests.integration.test_run import User
 
-__all__ = ["user"]
 pytestmark = pytest.mark.integration
 
 

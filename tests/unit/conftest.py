@@ -50,6 +50,17 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 @pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What runs the cases in place of an engine, as the toy case has it."""
+    from tests.unit.fakes import FakeEngine
+    from tests.unit.run.test_runner import toy
+
+    fake = FakeEngine(toy)
+    monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: fake)
+    return fake
+
+
+@pytest.fixture
 def world() -> Iterator[Any]:
     """What the gateway of a build reaches: nothing but names."""
     from tests.unit.engine.gateway_world import World

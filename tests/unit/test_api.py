@@ -12,24 +12,17 @@ import pytest
 
 import reprokit
 from tests.unit.fakes import FakeEngine
-from tests.unit.run.test_runner import CASE, toy
+from tests.unit.run.test_runner import CASE
 from tests.unit.test_docs import FENCE, ROOT
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: FakeEngine) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("REPROKIT_BASE_IMAGES", "registry")
     (tmp_path / "toy.yaml").write_text(CASE)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    fake = FakeEngine(toy)
-    monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: fake)
-    return fake
 
 
 def test_a_run_is_typed_records_and_is_recorded(folder: Path) -> None:

@@ -23,13 +23,6 @@ Pytest = Callable[..., pytest.RunResult]
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    fake = FakeEngine(toy)
-    monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: fake)
-    return fake
-
-
-@pytest.fixture
 def run(pytester: pytest.Pytester, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Pytest:
     monkeypatch.setenv("REPROKIT_STORE", str(pytester.path / "store"))
     monkeypatch.setenv("REPROKIT_BASE_IMAGES", "registry")

@@ -17,7 +17,7 @@ import pytest
 from reprokit.cli import COMMANDS, GROUPS, cli, invoke
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
-from tests.unit.run.test_runner import CASE, toy
+from tests.unit.run.test_runner import CASE
 
 
 @pytest.fixture(autouse=True)
@@ -26,13 +26,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
     (tmp_path / "toy.yaml").write_text(CASE)
     return tmp_path
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
-    fake = FakeEngine(toy)
-    monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: fake)
-    return fake
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, ""])

@@ -61,17 +61,17 @@ def test_a_run_whose_engine_hangs_ends_after_one_interrupt_and_names_what_is_lef
     assert project.session.resume(None) == 0
 
 
-@pytest.mark.usefixtures("impatient")
-def test_what_is_stopped_is_waited_for_as_long_as_some_of_it_ends() -> None:
+def test_what_is_stopped_is_waited_for_as_long_as_some_of_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     from concurrent.futures import Future
 
+    monkeypatch.setattr(interrupts, "WAIT_FOR", 1.0)
     futures: list[Future[None]] = [Future() for _ in range(4)]
     for future in futures:
         future.set_running_or_notify_cancel()
 
     def end_them() -> None:
         for future in futures:
-            threading.Event().wait(0.1)
+            threading.Event().wait(0.3)
             future.set_result(None)
 
     threading.Thread(target=end_them).start()
@@ -85,9 +85,13 @@ def test_what_is_stopped_is_waited_for_as_long_as_some_of_it_ends() -> None:
 @pytest.mark.usefixtures("impatient")
 def test_shielded_work_that_does_not_end_is_left_after_an_interrupt() -> None:
     answers = threading.Event()
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    def work() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        answers.wait(60)
+
     with pytest.raises(KeyboardInterrupt):
-        shielded(lambda: answers.wait(60))
+        shielded(work)
     assert not answers.is_set()
     answers.set()
 

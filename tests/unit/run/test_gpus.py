@@ -208,11 +208,18 @@ def test_who_is_waited_for_is_said(project: Project, tmp_path: Path, monkeypatch
     assert "(run other)" in note
 
 
-def test_a_wait_can_be_interrupted(project: Project, tmp_path: Path) -> None:
+def test_a_wait_can_be_interrupted(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project.case.write_text(ONE)
     holder = Leases(tmp_path / "leases", run="other", in_use=lambda gpu, died: "").claim(GPUS, 4)
     assert holder.attempt()
-    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    attempt = LeaseRequest.attempt
+
+    def interrupted(request: LeaseRequest) -> bool:
+        monkeypatch.setattr(LeaseRequest, "attempt", attempt)
+        os.kill(os.getpid(), signal.SIGINT)
+        return attempt(request)
+
+    monkeypatch.setattr(LeaseRequest, "attempt", interrupted)
     assert project.run() == 130
     assert project.verdicts == ["cancelled"] * 4
     holder.close()
