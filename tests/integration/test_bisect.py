@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from tests.integration.test_run import REPOSITORY, User
-from tests.integration.test_run import user as user
 from tests.unit.search.test_commits import commit, git
 
 pytestmark = pytest.mark.integration

@@ -6,10 +6,9 @@ import sys
 
 import pytest
 
-from tests.integration.test_run import User, user
+from tests.integration.test_run import User
 
 pytestmark = pytest.mark.integration
-__all__ = ["user"]
 
 PROGRAMS = {
     "python": (

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from tests.integration.test_run import User, user
+from tests.integration.test_run import User
 
-__all__ = ["user"]
 pytestmark = pytest.mark.integration
 
 NUMPY = """\

@@ -12,9 +12,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from tests.conftest import docker
-from tests.integration.test_run import REPOSITORY, User, user
+from tests.integration.test_run import REPOSITORY, User
 
-__all__ = ["user"]
 pytestmark = pytest.mark.integration
 REPORT = """\
 # int() refuses a text that float() takes

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.integration.test_run import User
-from tests.integration.test_run import user as user
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,6 @@ import pytest
 
 from reprokit.core import ownership
 from tests.integration.test_run import REPROKIT, User
-from tests.integration.test_run import user as user
 
 pytestmark = pytest.mark.integration
 
