@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import signal
 import stat
 import subprocess
@@ -13,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from reprokit.core import redaction
 from reprokit.core.redaction import Omitted, scrub, secret_variable
@@ -72,18 +72,16 @@ def run(
         except OSError as error:
             raise CannotStart(f"{command[0]}: cannot be executed: {error.strerror}", 126) from error
         output = RecordedOutput()
-        streams = ((process.stdout, 1), (process.stderr, 2))
-        readers = [threading.Thread(target=_pass_on, args=(*one, output), daemon=True) for one in streams]
-        for reader in readers:
-            reader.start()
+        # One for both, so that what one of them got first comes first.
+        reader = threading.Thread(target=_pass_on, args=(process, output), daemon=True)
+        reader.start()
         timed_out = False
         try:
             process.wait(timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
             _stop(process)
-        for reader in readers:
-            reader.join(LINGER)
+        reader.join(LINGER)
     code = process.returncode if process.returncode >= 0 else 128 - process.returncode
     ending = Ending(exit_code=code, timed_out=timed_out, seconds=time.monotonic() - start)
     return CommandRun(ending=ending, log=output.text(), started=started, interrupted=bool(seen))
@@ -115,16 +113,24 @@ class RecordedOutput:
             return bytes(self.head + gap + self.tail).decode("utf-8", "replace")
 
 
-def _pass_on(source: BinaryIO, target: int, output: RecordedOutput) -> None:
-    open_end = True
-    while data := source.read(65536):
-        output.add(data)
-        view = memoryview(data)
-        while open_end and view:
-            try:
-                view = view[os.write(target, view) :]
-            except OSError:  # our reader has closed the pipe; the command is not affected
-                open_end = False
+def _pass_on(process: subprocess.Popen[bytes], output: RecordedOutput) -> None:
+    closed: set[int] = set()
+    with selectors.DefaultSelector() as streams:
+        for target, stream in enumerate((process.stdout, process.stderr), 1):
+            assert stream is not None
+            streams.register(stream, selectors.EVENT_READ, target)
+        while streams.get_map():
+            for ready, _ in streams.select():
+                data = os.read(ready.fd, 65536)
+                output.add(data)
+                view = memoryview(data)
+                while view and ready.data not in closed:
+                    try:
+                        view = view[os.write(ready.data, view) :]
+                    except OSError:  # our reader has closed the pipe; the command is not affected
+                        closed.add(ready.data)
+                if not data:
+                    streams.unregister(ready.fileobj)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -231,6 +231,7 @@ def _store(folder: Path) -> Store:
 def warm() -> None:
     """Make what is made once, outside of any input's folder."""
     _tables()
+    assert callable(anyio.open_process)  # which anyio imports when it is asked for
 
 
 @functools.cache

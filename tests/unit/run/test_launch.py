@@ -275,7 +275,14 @@ def test_what_a_job_has_decided_so_far_is_shown(tmp_path: Path) -> None:
     run.session = Session(tmp_path / "store", display=Screen(run.output, verbose=True))
     run.session._launcher = launcher
     launcher.nodes = ("one",)
-    threading.Timer(0.3, lambda: launcher.cancel("1")).start()
+
+    def end_once_shown() -> None:
+        until = time.monotonic() + 60
+        while "-1-1 on one: 2 of 6 cells decided" not in run.output.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+        launcher.cancel("1")
+
+    threading.Thread(target=end_once_shown).start()
     assert run.start() == 0
     assert f"job {launcher.jobs['1'].id} on one: 2 of 6 cells decided" in run.output.getvalue()
 
