@@ -23,7 +23,7 @@ DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 # Tests start hundreds of Pythons, each of which would compile all modules again; so would pytest, its tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all help venv lint types style unit system integration faults gpu gpu-wheels browser bench night fuzz dist sbom audit docs docs-generated lock data data-renew clean
+.PHONY: demo test test-all delays help venv lint types style unit system integration faults gpu gpu-wheels browser bench night fuzz dist sbom audit docs docs-generated lock data data-renew clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -41,6 +41,9 @@ test: venv ## Everything that must pass on a change: lint, types, unit tests, a 
 
 test-all: ## The same with what is marked nightly: more systems, Pythons, orders and cases; an hour or two
 	@$(MAKE) --no-print-directory test NIGHTLY=nightly
+
+delays: ## The tests with random delays where threads and processes start and end: one that depends on a moment fails; an hour
+	@PYTHONPATH=$(CURDIR)/tests/delays $(MAKE) --no-print-directory test
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

@@ -10,10 +10,12 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.unit.serving import Quiet
 
 TOKEN = "of-the-test"
 PATH = re.compile(
@@ -88,7 +90,7 @@ class KubernetesApi(ThreadingHTTPServer):
             os.killpg(self.processes[name].pid, signal.SIGKILL)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     server: KubernetesApi
 
     def _serve(self) -> None:
@@ -122,14 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, what: Any) -> None:
         data = what if isinstance(what, bytes) else json.dumps(what).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *args: Any) -> None:
-        """Nothing."""
+        self.answer(status, data, Content_Type="application/json", Content_Length=str(len(data)))
 
 
 @contextmanager

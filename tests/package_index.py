@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import http.server
 import io
 import json
 import tarfile
@@ -12,7 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.unit.serving import serving
+from tests.unit.serving import Quiet, serving
 
 JSON = "application/vnd.pypi.simple.v1+json"
 
@@ -108,7 +107,7 @@ class PackageIndex:
         ]
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
+class _Handler(Quiet):
     index: PackageIndex
 
     def do_GET(self) -> None:
@@ -134,14 +133,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 media = "text/html"
                 links = "".join(f'<a href="{row["url"]}">{row["filename"]}</a>\n' for row in rows)
                 body = f"<!DOCTYPE html><html><body>{links}</body></html>".encode()
-        self.send_response(status)
-        self.send_header("Content-Type", media)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.answer(status, body, Content_Type=media, Content_Length=str(len(body)))
 
 
 @contextlib.contextmanager

@@ -18,8 +18,6 @@ from reprokit.evidence.parsers import parsers
 from reprokit.evidence.text import clean, clean_bytes, find
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from reprokit.case.model import Failure
 
 
@@ -177,9 +175,7 @@ class LogTrimmer:
     def __enter__(self) -> LogTrimmer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def feed(self, chunk: bytes) -> None:

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.core.interrupts import GaveUp
@@ -146,9 +145,7 @@ class GpuScheduler:
     def __enter__(self) -> GpuScheduler:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with self._changed:
             self._open = False
             self._changed.notify_all()

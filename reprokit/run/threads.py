@@ -11,7 +11,6 @@ import resource
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from types import TracebackType
 
 from reprokit.core import interrupts
 from reprokit.core.errors import UsageError
@@ -40,9 +39,7 @@ def check_open_files(jobs: int) -> None:
 class Workers(ThreadPoolExecutor):
     """Threads for whose work the end of the block waits, unless it was given up."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.shutdown(wait=not isinstance(error, GaveUp), cancel_futures=error is not None)
 
 
@@ -75,9 +72,7 @@ class PriorityWorkers(Workers):
         else:
             done.set_result(None)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
             with self._lock:
                 waiting = list(self._waiting)

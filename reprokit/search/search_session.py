@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import cell_key, label
@@ -111,9 +110,7 @@ class Ahead:
     def __enter__(self) -> Ahead:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         under_way = [future for future, _ in self._under_way.values()]
         for key in list(self._under_way):
             self._drop(key)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 
 from reprokit.cli import invoke
 from tests.browser import made
+from tests.unit.serving import QuietFiles
 
 DESKTOP, PHONE, NARROW = (1280, 800), (390, 844), (320, 700)
 HERE = "http://127.0.0.1"
@@ -129,11 +130,7 @@ def look(chromium: Any, site: Site) -> Iterator[Look]:
 def served(site: Site) -> Iterator[str]:
     """The report behind a web server, at a path below its root, as GitHub Pages serves a project's."""
 
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site.folder.parent)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFiles, directory=str(site.folder.parent)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     yield f"{HERE}:{server.server_address[1]}/{site.folder.name}/index.html"

@@ -29,6 +29,7 @@ from reprokit.environment.supply import Supply
 from tests.conftest import docker, never, remove_image
 from tests.integration.test_engine_pip import PASSWORD, _Index, host, output_of, python, wheel  # noqa: F401
 from tests.unit.environment.builders import cell
+from tests.unit.serving import Quiet, QuietFiles
 
 pytestmark = pytest.mark.integration
 
@@ -139,17 +140,12 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     handler = type("Handler", (_Index,), {"root": folder / "served"})
     asked: list[str] = []
 
-    class Canary(http.server.BaseHTTPRequestHandler):
+    class Canary(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(CANARY.encode())
+            self.answer(200, CANARY.encode())
 
         do_CONNECT = do_POST = do_GET
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
 
     index = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     canary = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Canary)
@@ -421,16 +417,13 @@ def test_an_untrusted_build_gets_what_the_index_of_its_case_links_to(
     """Index and files are on two servers of this host, which ``build_hosts`` lets it reach."""
     asked: list[str] = []
 
-    class Files(http.server.SimpleHTTPRequestHandler):
+    class Files(QuietFiles):
         def __init__(self, *words: Any, **more: Any) -> None:
             super().__init__(*words, directory=str(tmp_path), **more)
 
         def do_GET(self) -> None:
             asked.append(f"{self.headers['User-Agent']} {self.path}")
             super().do_GET()
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
 
     file = wheel(tmp_path, "linked")
     servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) for _ in range(2)]

@@ -17,6 +17,7 @@ import pytest
 
 from tests.integration.test_providers import HERE, VERSION, archive
 from tests.integration.test_run import User
+from tests.unit.serving import QuietFiles
 
 pytestmark = pytest.mark.integration
 
@@ -134,11 +135,7 @@ def channel(tmp_path: Path) -> Iterator[tuple[Channel, str]]:
         }
         made.add("cudnn", "7.6.99.1", f"h{cuda}_1", (f"cudatoolkit {cuda}|{cuda}.*", "libgcc >=3.0"), files)
 
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    served = functools.partial(Quiet, directory=str(tmp_path / "channel"))
+    served = functools.partial(QuietFiles, directory=str(tmp_path / "channel"))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), served)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield made, f"http://127.0.0.1:{server.server_port}"

@@ -27,6 +27,7 @@ from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from tests.conftest import docker, never, remove_image, site_build, trial
 from tests.unit.environment.builders import cell
+from tests.unit.serving import Quiet
 
 pytestmark = pytest.mark.integration
 
@@ -100,7 +101,7 @@ def output_of(engine: DockerEngine, image: str, script: str) -> str:
     return b"".join(out).decode()
 
 
-class _Index(http.server.BaseHTTPRequestHandler):
+class _Index(Quiet):
     """A PEP 503 index that asks for a password."""
 
     root: Path
@@ -123,9 +124,6 @@ class _Index(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ import pytest
 from reprokit.environment.catalog import OURS
 from tests.conftest import own_cache
 from tests.integration.test_run import User
+from tests.unit.serving import Quiet, QuietFiles
 
 HERE = Path(sys.base_prefix)
 VERSION = platform.python_version()
@@ -71,11 +72,7 @@ def mirror(tmp_path: Path) -> Iterator[Path]:
     name = f"cpython-{VERSION}-x86_64-unknown-linux-gnu-install_only_stripped.tar.gz"
     (folder / name).write_bytes(content := archive())
 
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(QuietFiles, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     major, minor, patch = (int(part) for part in VERSION.split("."))
     row = {
@@ -140,15 +137,12 @@ def test_uv_serves_a_python_to_a_virtual_environment(tmp_path: Path, mirror: Pat
 def test_a_conda_channel_of_this_host_is_asked_by_the_build(tmp_path: Path) -> None:
     asked: list[str] = []
 
-    class Empty(http.server.BaseHTTPRequestHandler):
+    class Empty(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
             self.send_error(404)
 
         do_HEAD = do_GET
-
-        def log_message(self, *_: object) -> None:
-            pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Empty)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -42,6 +42,7 @@ from tests.servers import (
     tcp_proxy,
     wait_until,
 )
+from tests.unit.serving import Quiet
 from tests.unit.store import test_store as on_sqlite
 from tests.unit.store.test_archive import EXTRACT
 from tests.unit.store.test_journal import END, begun, stop
@@ -386,7 +387,7 @@ class refusing:
     """An S3 server that refuses everything."""
 
     def __enter__(self) -> str:
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self) -> None:
                 self.do_PUT()
 
@@ -395,13 +396,7 @@ class refusing:
 
             def do_PUT(self) -> None:
                 body = b"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
-                self.send_response(403)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
+                self.answer(403, body, Content_Length=str(len(body)))
 
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

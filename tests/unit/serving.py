@@ -24,6 +24,10 @@ class Quiet(http.server.BaseHTTPRequestHandler):
         """Say nothing."""
 
 
+class QuietFiles(Quiet, http.server.SimpleHTTPRequestHandler):
+    """The same, for the files of a folder."""
+
+
 @contextmanager
 def serving(handler: Callable[..., Any]) -> Iterator[str]:
     """Serve with that handler on a free port; the server's address, ``127.0.0.1:PORT``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import IO
 
 from rich.cells import cell_len
@@ -99,9 +98,7 @@ class LiveListener(Tracker):
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     def note(self, text: str) -> None:

@@ -24,19 +24,12 @@ from reprokit.evidence.records import CellRecord, ExceptionRecord, ImageRecord, 
 from reprokit.evidence.text import CUT_MARK, LineNumbers
 from reprokit.evidence.text import clean as plain
 from reprokit.report.detail import histogram, usage_words
+from reprokit.report.differences import LOCKED
 from reprokit.report.history.changes import collect_facts
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.writing import FREE, NAMES, Clean, Folder, clean_texts, script, script_json
 
-PACKAGES = (
-    "frameworks",
-    "packages beneath the frameworks",
-    "other pip packages",
-    "libraries (apt)",
-    "other packages (apt)",
-    "libraries (rpm)",
-    "other packages (rpm)",
-)
+PACKAGES = tuple(concern for concern in LOCKED if concern != "sources")
 """The concerns whose facts are many, and the same in all cells of an image: they are shared."""
 LOG_BYTES = 256 * 1024  # of a log that is copied: its beginning and its end
 MOST = 200_000  # characters of a log that come with the page; of a longer one its ends, and what was judged

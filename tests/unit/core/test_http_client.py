@@ -8,23 +8,21 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 import pytest
 
 from reprokit.core import addresses, http_client
+from tests.unit.serving import Quiet
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             path = re.sub("^http://[^/]+", "", self.path)  # as a proxy is asked
             if path == "/round" or path.startswith("/to/"):
-                self.send_response(302)
-                self.send_header("Location", path.removeprefix("/to/"))
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self.answer(302, Location=path.removeprefix("/to/"), Content_Length="0")
                 return
             self.send_response(200)
             self.send_header("Content-Type", "Text/Plain; charset=utf-8")
@@ -38,9 +36,6 @@ def url() -> Iterator[str]:
                 self.wfile.write(b"x")
                 self.wfile.flush()
                 time.sleep(0.05)
-
-        def log_message(self, *args: object) -> None:
-            pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from reprokit.core import fetch, issues
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.run.loading import load
 from tests.unit.github.server import TOKEN, Forge
+from tests.unit.serving import Quiet
 
 CASE = "schema: reprokit/v1\nid: pasted\ntitle: Pasted\ncommand: 'false'\n"
 BODY = f"It fails:\n\n```yaml\n{CASE}```\n"
@@ -51,18 +52,11 @@ def other() -> Iterator[Site]:
 def _served() -> Iterator[Site]:
     site = Site()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             site.asked.append((self.path, self.headers.get("Authorization", "")))
             status, headers, body = site.answers.get(self.path, (404, {}, b'{"message": "Not Found"}'))
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            pass
+            self.answer(status, body, **headers)
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         site.url = f"http://127.0.0.1:{server.server_port}"

@@ -12,6 +12,7 @@ import pytest
 from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ImageDamaged, ImageGone, Unsupported
 from reprokit.engine import failure
 from reprokit.engine.wire import Endpoint, Wire
+from tests.unit.serving import Quiet
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_missing_is_not_unreachable() -> None:
     assert "does not answer" in str(failure.of_pull("net/http: TLS handshake timeout", "debian:12"))
 
 
-class Upgraded(http.server.BaseHTTPRequestHandler):
+class Upgraded(Quiet):
     """An engine that is replaced by one of another version while it is talked to."""
 
     versions = ("1.24", "1.41")
@@ -150,14 +151,7 @@ class Upgraded(http.server.BaseHTTPRequestHandler):
         if asked and not least <= float(asked[1]) <= newest:
             how = "old. Minimum" if float(asked[1]) < least else "new. Maximum"
             status, body = 400, {"message": f"client version {asked[1]} is too {how} supported API version is another"}
-        self.send_response(status)
-        self.send_header("Api-Version", self.versions[1])
-        self.send_header("Content-Type", "application/json")
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(status, json.dumps(body).encode(), Api_Version=self.versions[1], Content_Type="application/json")
 
 
 @pytest.mark.parametrize("versions", [("1.44", "1.52"), ("1.12", "1.40")])

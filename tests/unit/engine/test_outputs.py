@@ -9,7 +9,6 @@ import socketserver
 import tarfile
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from reprokit.core.errors import EngineError
 from reprokit.engine import outputs
 from reprokit.engine.outputs import Collector, unpacked
 from reprokit.engine.wire import Endpoint, Wire
+from tests.unit.serving import Quiet
 
 _ABOUT = json.dumps({"Version": "1.2", "ApiVersion": "1.41", "Components": [{"Name": "Engine"}]}).encode()
 
@@ -41,19 +41,10 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[by
     monkeypatch.setattr(outputs, "_PAUSE", 0.001)
     left: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             body = left.pop(0) if "/archive" in self.path else _ABOUT
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body) + 5000 * isinstance(body, Cut)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def address_string(self) -> str:
-            return "test"
-
-        def log_message(self, *_: object) -> None:
-            pass
+            self.answer(200, body, Content_Length=str(len(body) + 5000 * isinstance(body, Cut)))
 
     with socketserver.ThreadingUnixStreamServer(str(tmp_path / "engine.sock"), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

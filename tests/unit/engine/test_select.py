@@ -7,7 +7,6 @@ import os
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.podman import engine
 from reprokit.engine.podman.engine import PodmanEngine
+from tests.unit.serving import Quiet
 
 Serve = Callable[[Path, str], None]
 
@@ -34,19 +34,9 @@ def serve() -> Iterator[Serve]:
             "host": {},
         }
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet):
             def do_GET(self) -> None:
-                body = json.dumps(about).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def address_string(self) -> str:
-                return "test"
-
-            def log_message(self, *_: object) -> None:
-                pass
+                self.answer(200, json.dumps(about).encode())
 
         path.parent.mkdir(parents=True, exist_ok=True)
         server = socketserver.ThreadingUnixStreamServer(str(path), Handler)

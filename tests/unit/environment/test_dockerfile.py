@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import http.server
 import itertools
 import os
 import random
@@ -32,7 +31,7 @@ from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.run.rendering import write_context
 from tests.conftest import as_files, site_build
-from tests.unit.serving import serving
+from tests.unit.serving import QuietFiles, serving
 
 HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
 EXPECTED = Path(__file__).parent / "dockerfiles"
@@ -438,7 +437,7 @@ def test_the_step_that_tests_on_an_engine_build_has_all_that_steps_have_of_the_s
     assert "reprokit/site.sh" in build.context
 
 
-class Index(http.server.SimpleHTTPRequestHandler):
+class Index(QuietFiles):
     """A folder of folders of wheels; what begins with "busy" is answered with 503 on the first request."""
 
     busy: ClassVar[set[str]] = set()
@@ -449,9 +448,6 @@ class Index(http.server.SimpleHTTPRequestHandler):
             self.send_error(503)
         else:
             super().do_GET()
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture

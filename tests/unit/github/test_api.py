@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.github_api import ApiError, Repository, from_environment
 from reprokit.github.event import read_event
 from tests.unit.github.server import BOT, TOKEN, Forge
+from tests.unit.serving import Quiet
 
 
 @pytest.fixture
@@ -122,16 +123,10 @@ def test_a_server_that_does_not_answer() -> None:
 def test_the_token_goes_only_to_the_api_and_into_no_text(forge: Forge) -> None:
     elsewhere: list[str | None] = []
 
-    class Elsewhere(BaseHTTPRequestHandler):
+    class Elsewhere(Quiet):
         def do_GET(self) -> None:
             elsewhere.append(self.headers.get("Authorization"))
-            self.send_response(200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        def log_message(self, *args: object) -> None:
-            pass
+            self.answer(200, b"{}", Content_Length="2")
 
     other = HTTPServer(("127.0.0.1", 0), Elsewhere)
     thread = threading.Thread(target=other.handle_request)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load_text
 from reprokit.run.approving import approve
 from reprokit.run.request import Request
+from tests.unit.serving import Quiet
 
 URL = "https://github.com/o/r/issues/7"
 CASE = "schema: reprokit/v1\nid: pasted\ntitle: Pasted\ncommand: 'false'\nenvironment: {setup: id}\n"
@@ -78,15 +79,9 @@ def test_reviewed_runs_exactly_that_text_wherever_it_is(monkeypatch: pytest.Monk
 def page(tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment of a reprokit for which https://github.com/o/r/issues/7 is served by this host."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
-            body = json.dumps({"title": "t", "body": f"```yaml\n{CASE}```\n"}).encode()
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            pass
+            self.answer(200, json.dumps({"title": "t", "body": f"```yaml\n{CASE}```\n"}).encode())
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)

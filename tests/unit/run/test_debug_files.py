@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -21,10 +21,11 @@ from reprokit.core.errors import Cancelled
 from reprokit.run import debuggers as debug_files
 from reprokit.run.debuggers import FILE, DebugFiles, NoDebugFile, has_build_id, make_room, servers
 from tests.unit.debug_elf import debug_file
+from tests.unit.serving import Quiet
 
 ID, OTHER = "ab" * 20, "cd" * 20
 NOW = threading.Event()
-Answer = Callable[[BaseHTTPRequestHandler], None]
+Answer = Callable[[Quiet], None]
 
 
 @contextmanager
@@ -32,13 +33,10 @@ def serving(answer: Answer) -> Iterator[tuple[str, list[str]]]:
     """The address of a server that answers so, and the paths that it was asked for."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             asked.append(self.path)
             answer(self)
-
-        def log_message(self, *_: object) -> None:
-            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -53,11 +51,8 @@ def serving(answer: Answer) -> Iterator[tuple[str, list[str]]]:
 
 
 def sends(data: bytes, status: int = 200, length: int | None = None) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(status)
-        request.send_header("Content-Length", str(len(data) if length is None else length))
-        request.end_headers()
-        request.wfile.write(data)
+    def answer(request: Quiet) -> None:
+        request.answer(status, data, Content_Length=str(len(data) if length is None else length))
         request.close_connection = True
 
     return answer
@@ -110,7 +105,7 @@ def test_what_is_not_the_file_is_not_kept(tmp_path: Path, answer: Answer, words:
 def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debug_files, "MAX_FILE", 1_000_000)
 
-    def endless(request: BaseHTTPRequestHandler) -> None:
+    def endless(request: Quiet) -> None:
         request.send_response(200)
         request.end_headers()
         with suppress(OSError):  # the reader went away
