@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 import subprocess
 import time
 import urllib.error
@@ -13,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.servers import free_port
 
 LOGIN = ("test", "secret")
 _HTPASSWD = "test:$2b$05$Q2znJPLUT5T4Dfw7orJ5KOIXwtAkchuVJs.BGE0ZsDGLblc3vXFda\n"
@@ -50,9 +51,7 @@ def registry_server(
     is skipped where none can be mounted.
     """
     folder.mkdir(exist_ok=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     (folder / "htpasswd").write_text(_HTPASSWD)
     auth = f"auth: {{htpasswd: {{realm: test, path: {folder}/htpasswd}}}}\n" if login else ""
     storage = f"filesystem: {{rootdirectory: {folder}/data}}, delete: {{enabled: true}}"

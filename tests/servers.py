@@ -99,9 +99,9 @@ def postgres_server(programs: Path) -> Iterator[PostgresServer]:
 
 
 def free_port() -> int:
-    """A port of loopback that no one listens at."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+    """A port of loopback for a server that sets SO_REUSEADDR: in TIME_WAIT, the kernel gives it to no one else."""
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_connection(free.getsockname()):
+        free.accept()[0].close()
         return int(free.getsockname()[1])
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import free_port
+
 REPOSITORY = Path(__file__).parents[1]
 
 
@@ -25,9 +27,7 @@ def ssh_hosts(folder: Path, *hosts: str) -> Iterator[dict[str, str]]:
     folder.mkdir()
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     variables = {"PYTHONPATH": str(REPOSITORY), "XDG_CACHE_HOME": str(folder / "cache")}

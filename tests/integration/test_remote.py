@@ -6,7 +6,6 @@ import getpass
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +27,7 @@ from reprokit.engine.site import Site
 from tests.conftest import build_of, import_tiny, never, trial
 from tests.integration.test_engine_lost import run
 from tests.integration.test_run import User
+from tests.servers import free_port
 
 pytestmark = pytest.mark.integration
 HOST = "reprokit-far"  # a name that only the client's configuration knows
@@ -68,9 +68,7 @@ def far() -> Iterator[Far]:
     if missing := [name for name, program in programs.items() if program is None]:
         pytest.skip(f"needs {', '.join(missing)}: 'apt-get install openssh-server'")
     folder = Path(tempfile.mkdtemp(prefix="rk-ssh-"))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     for key in ("host", "user", "other"):
         words = [str(programs["ssh-keygen"]), "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)]
         subprocess.run(words, check=True)

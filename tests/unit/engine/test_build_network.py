@@ -20,6 +20,7 @@ from reprokit.engine.building import named_hosts
 from reprokit.engine.protocol import Build
 from reprokit.engine.site.gateway import RELAY_PORT
 from reprokit.environment import dockerfile
+from tests.servers import free_port
 
 FILES = Path(dockerfile.__file__).parents[2] / "dockerfiles"
 
@@ -87,9 +88,7 @@ def test_a_relay_carries_many_connections_both_ways(echo: Path, language: str) -
     program = sys.executable if language == "py" else shutil.which("perl")
     if program is None:
         pytest.skip("this host has no Perl")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     started = subprocess.Popen(
         ["setsid", "--wait", program, FILES / f"relay.{language}", echo, str(port)], stdout=subprocess.DEVNULL
     )

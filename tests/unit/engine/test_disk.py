@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,9 +115,11 @@ def test_the_disk_of_images_is_that_of_the_containerd_which_has_them(
 def test_the_engines_clock_is_compared_with_this_hosts(
     offset: float, ahead: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(wire, "time", SimpleNamespace(time=lambda: 1.7e9))
+
     class Answering(wire.Wire):
         def client(self) -> Any:
-            said = datetime.fromtimestamp(time.time() + offset, timezone(timedelta(hours=8)))
+            said = datetime.fromtimestamp(1.7e9 + offset, timezone(timedelta(hours=8)))
             return SimpleNamespace(info=lambda: {"SystemTime": f"{said:%Y-%m-%dT%H:%M:%S.%f}123+08:00"})
 
     asked = Answering(where=wire.Endpoint(url="unix:///nowhere"))

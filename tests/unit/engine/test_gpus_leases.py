@@ -157,7 +157,10 @@ def test_a_holder_that_is_killed_leaves_its_gpus_free_and_that_is_asked_about(
 
 
 @pytest.mark.system
-def test_a_gpu_on_which_a_dead_holders_program_runs_is_not_leased(desk: Desk, another: type[Another]) -> None:
+def test_a_gpu_on_which_a_dead_holders_program_runs_is_not_leased(
+    desk: Desk, another: type[Another], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "ANSWER_HOLDS", 600.0)
     another(1).kill()  # type: ignore[call-arg, arg-type]
     desk.used = {"GPU-0": "container abc still uses it"}
     claim = desk.leases.claim(FOUR[:2], 2)

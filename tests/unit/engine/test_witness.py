@@ -212,7 +212,10 @@ def test_what_fails_while_the_engine_lives_is_its_own_failure(one: Witness) -> N
 
 
 @pytest.mark.parametrize("error", [BuildFailed("exit code: 137"), EngineError("context canceled")])
-def test_what_a_daemon_says_that_goes_down_does_not_count(daemon: Daemon, one: Witness, error: Exception) -> None:
+def test_what_a_daemon_says_that_goes_down_does_not_count(
+    daemon: Daemon, one: Witness, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(witness, "_NEWS", 60.0)
     daemon.end()
     with pytest.raises(EngineLost, match="restarted meanwhile.*" + str(error)), one.vouching():
         raise error
@@ -326,10 +329,11 @@ def test_the_clock_of_an_engine_elsewhere_is_known_by_its_events(
     daemon: Daemon, one: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemon, "is_local", lambda: False)
+    monkeypatch.setattr(witness, "time", SimpleNamespace(time=lambda: 1000.0))
     with one.watching("c") as container:
         for late in (100.4, 100.0, 103.0):  # the engine's clock is 100 s behind ours
-            daemon.tell("start", at=time.time() - late)
-        daemon.tell("die", at=time.time() - 100.2, exitCode="0")
+            daemon.tell("start", at=1000.0 - late)
+        daemon.tell("die", at=899.8, exitCode="0")
         assert container.ended(10)
     assert 899.9 < one.on_its_clock(1000.0) < 900.6
 

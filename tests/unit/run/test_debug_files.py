@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from reprokit.core.errors import Cancelled
 from reprokit.run import debuggers as debug_files
 from reprokit.run.debuggers import FILE, DebugFiles, NoDebugFile, has_build_id, make_room, servers
+from tests.servers import free_port
 from tests.unit.debug_elf import debug_file
 from tests.unit.serving import Quiet
 
@@ -204,8 +205,7 @@ def test_the_server_of_elfutils_is_understood(tmp_path: Path) -> None:
     files, cached = tmp_path / "files", tmp_path / "cache"
     files.mkdir()
     (files / "lib.debug").write_bytes(debug_file(ID, "f"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = ["debuginfod", "-F", "-d", str(tmp_path / "index.sqlite"), "-p", str(port), str(files)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:

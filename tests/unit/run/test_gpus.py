@@ -68,15 +68,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: Host) -> P
 
 
 class Intervals:
-    """Runs the toy, and notes when two trials have the same GPU."""
+    """Runs the toy, and notes when two trials have the same GPU. The first end once so many GPUs are ``busy``."""
 
-    def __init__(self, behave: Callable[[Trial, Callable[[bytes], None]], Ending] = toy) -> None:
+    def __init__(self, busy: int = 0) -> None:
         self.lock = threading.Lock()
+        self.wanted, self.reached = busy, threading.Event()
         self.busy: set[str] = set()
         self.seen: list[tuple[str, ...]] = []
         self.twice: list[str] = []
         self.most = 0
-        self.behave = behave
 
     def __call__(self, trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         with self.lock:
@@ -84,10 +84,13 @@ class Intervals:
             self.busy |= set(trial.gpus)
             self.seen.append(trial.gpus)
             self.most = max(self.most, len(self.busy))
+            if self.most >= self.wanted:
+                self.reached.set()
+        self.reached.wait(60)
         threading.Event().wait(0.02)
         with self.lock:
             self.busy -= set(trial.gpus)
-        return self.behave(trial, sink)
+        return toy(trial, sink)
 
 
 def test_trials_take_turns_on_the_only_gpu_and_the_record_names_it(project: Project, machine: Host) -> None:
@@ -105,7 +108,7 @@ def test_trials_take_turns_on_the_only_gpu_and_the_record_names_it(project: Proj
 
 def test_as_many_run_as_there_are_gpus_and_two_that_want_two_never_block(project: Project) -> None:
     project.case.write_text(CASE + "resources: {gpus: 2}\n")
-    project.engine.behave = seen = Intervals()
+    project.engine.behave = seen = Intervals(busy=4)
     assert project.run(jobs=4, trials=3) == 0
     assert (seen.twice, seen.most, len(seen.seen)) == ([], 4, 12)
 

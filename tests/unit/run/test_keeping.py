@@ -275,15 +275,17 @@ def test_what_is_used_or_to_be_kept_stays() -> None:
 def test_what_begins_to_be_used_between_the_plan_and_its_turn_stays() -> None:
     shelf = Shelf(image("a", used=0.0), image("b"))
     with uses.Uses() as mine:
+        begins = threading.Thread(target=mine.begin, args=("b",))
 
         def first(kept: Kept) -> bool:
             # The lock is held: a use that begins now waits, and finds the thing gone. So does "b" a moment later.
-            threading.Thread(target=mine.begin, args=("b",)).start()
+            begins.start()
             shelf.on_discard = lambda kept: True
             return True
 
         shelf.on_discard = first
         collect([shelf], RemovalRequest(budget=0), lambda one: None)
+        begins.join()
         assert set(shelf.items) <= {"b"}
 
 

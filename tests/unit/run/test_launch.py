@@ -8,7 +8,6 @@ import os
 import subprocess
 import tarfile
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,6 +37,7 @@ from reprokit.run.request import Chosen, Request, chosen_to_json
 from reprokit.run.run_session import Session
 from reprokit.search.repeating import planner
 from reprokit.store.database import Store
+from tests.servers import wait_until
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.launch_fakes import FakeLauncher
 
@@ -277,9 +277,7 @@ def test_what_a_job_has_decided_so_far_is_shown(tmp_path: Path) -> None:
     launcher.nodes = ("one",)
 
     def end_once_shown() -> None:
-        until = time.monotonic() + 60
-        while "-1-1 on one: 2 of 6 cells decided" not in run.output.getvalue() and time.monotonic() < until:
-            time.sleep(0.01)
+        wait_until(lambda: "-1-1 on one: 2 of 6 cells decided" in run.output.getvalue())
         launcher.cancel("1")
 
     threading.Thread(target=end_once_shown).start()
@@ -291,7 +289,8 @@ def test_what_a_job_has_decided_so_far_is_shown(tmp_path: Path) -> None:
 def test_a_stream_says_what_its_run_says_before_the_archive_comes(tmp_path: Path, shell: str) -> None:
     job = Job(id="j", folder=tmp_path / "job", seconds=1.0)
     (job.folder / "here").mkdir(parents=True)
-    lines = ["cd $(dirname $0)", "exec >log", "echo '[1/2] #1 a'", "sleep 3", "echo '[2/2] #2 b'", f"echo x >{DIGEST}"]
+    wait = f"until [ -e {tmp_path}/seen ]; do sleep 0.1; done"
+    lines = ["cd $(dirname $0)", "exec >log", "echo '[1/2] #1 a'", wait, "echo '[2/2] #2 b'", f"echo x >{DIGEST}"]
     (job.folder / "job.sh").write_text("\n".join(lines))
     environ = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
     with (job.folder / "here" / "output").open("wb") as output:
@@ -299,11 +298,10 @@ def test_a_stream_says_what_its_run_says_before_the_archive_comes(tmp_path: Path
         assert process.stdin is not None
         process.stdin.write(job.packed())
         process.stdin.close()
-        until = time.monotonic() + 20
-        while not job.progress() and time.monotonic() < until:
-            time.sleep(0.1)
+        wait_until(job.progress)
         assert job.progress() == "1 of 2 cells decided"
-        assert process.wait(20) == 0
+        (tmp_path / "seen").touch()
+        assert process.wait(60) == 0
     job.unpack(job.folder / "here" / "output")
     assert (job.folder / DIGEST).read_text() == "x\n"
     assert job.progress() == "2 of 2 cells decided"
