@@ -128,17 +128,18 @@ class TcpProxy:
     def __init__(self, port: int, watch: Callable[[bytes], object] = lambda data: None) -> None:
         self._target = port
         self._watch = watch
-        self.port = free_port()
+        self.port = 0
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._listening: socket.socket | None = None
         self.listen()
 
     def listen(self) -> None:
-        """Listen, at the same port as before."""
+        """Listen, after the first time at the same port as before."""
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", self.port))
+        self.port = listening.getsockname()[1]
         listening.listen(64)
         self._listening = listening
         threading.Thread(target=self._accept, args=(listening,), daemon=True).start()

@@ -24,6 +24,7 @@ from reprokit.engine.site.gateway import SiteAccess
 from tests.conftest import build_of, docker, never, remove_image, trial
 from tests.engine_proxy import EngineProxy, engine_proxy
 from tests.registry_server import registry_server
+from tests.servers import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.engines]
 
@@ -95,10 +96,7 @@ def test_builds_work_where_the_deprecated_session_is_gone(
     site = Site(secrets={"conda_channel": big.encode()})
     assert newer.build(build_of(tag, dockerfile), site, steps.append, never()) == engine.image(tag)
     assert big[-32:] in "".join(step.log for step in steps)
-    deadline = time.monotonic() + 10
-    while "gRPC" in proxy.paths() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert "gRPC" not in proxy.paths(), "the session ends with the build"
+    wait_until(lambda: "gRPC" not in proxy.paths())  # the session ends with the build
     proxy.refuse("^/(session|grpc)")
     with pytest.raises(EngineError, match="no BuildKit"):
         newer.build(build_of(tag, dockerfile), site, steps.append, never())

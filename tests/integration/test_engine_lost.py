@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import tempfile
@@ -24,6 +25,8 @@ from tests.private_engine import PrivateEngine, private_engine
 
 pytestmark = [pytest.mark.integration, pytest.mark.engines]
 MIB = 2**20
+NAP = f"sleep 9{os.getpid()}"
+"""What a program of these tests does until :func:`wake`; no other process of this machine does just that."""
 LONG = "trap 'echo stopped; exit 7' TERM; echo up; i=0; while [ $i -lt 80 ]; do sleep 0.1; i=$((i+1)); done; exit 1"
 
 
@@ -72,6 +75,11 @@ def run(engine: DockerEngine, image: str, script: str, harm: Callable[[], object
             thread.join()
 
 
+def wake() -> None:
+    """Let the program of the trial go on."""
+    subprocess.run(["pkill", "-xf", NAP], check=False)
+
+
 def only(engine: DockerEngine) -> str:
     (container,) = containers(engine)
     return str(container["Id"])
@@ -106,14 +114,15 @@ def test_a_daemon_that_is_stopped(image: str) -> None:
 def test_a_daemon_that_stands_still(private: PrivateEngine, ours: DockerEngine, image: str) -> None:
     def pause() -> None:
         private.send(signal.SIGSTOP)
+        wake()
         time.sleep(6)
         private.send(signal.SIGCONT)
 
-    # The program ends after one second; its limit is over while the engine cannot say so.
+    # The limit of the program is over while the engine cannot say that it has ended.
     with pytest.raises(EngineLost, match="stood still"):
-        run(ours, image, "echo up; sleep 1; exit 1", pause, timeout=3.0)
+        run(ours, image, f"echo up; {NAP}; exit 1", pause, timeout=3.0)
     with pytest.raises(EngineLost, match="output may be missing"):
-        run(ours, image, "echo up; sleep 1; exit 1", pause)
+        run(ours, image, f"echo up; {NAP}; exit 1", pause)
 
 
 def test_output_that_docker_drops_after_the_end_gives_no_verdict(ours: DockerEngine, image: str) -> None:
@@ -144,9 +153,10 @@ def test_another_process_that_stops_the_container(ours: DockerEngine, image: str
         else:
             client.pause(container)
             client.unpause(container)
+            wake()
 
     with pytest.raises(EngineLost, match="paused" if ask == "pause" else "from outside"):
-        run(ours, image, "echo up; sleep 3; exit 1", harm)
+        run(ours, image, f"echo up; {NAP}; exit 1", harm)
     assert containers(ours) == []
 
 
@@ -156,20 +166,24 @@ def proxied(private: PrivateEngine, folder: Path) -> Iterator[tuple[EngineProxy,
         yield proxy, DockerEngine(wire=Wire(where=Endpoint(url=proxy.url)))
 
 
-@pytest.mark.parametrize(("script", "words"), [(LONG, "cut"), ("echo up; sleep 3; echo more; exit 1", "cut")])
-def test_a_cut_connection_to_the_output(
-    proxied: tuple[EngineProxy, DockerEngine], image: str, script: str, words: str
-) -> None:
+@pytest.mark.parametrize("script", [LONG, f"echo up; {NAP}; echo more; exit 1"], ids=["silent", "more"])
+def test_a_cut_connection_to_the_output(proxied: tuple[EngineProxy, DockerEngine], image: str, script: str) -> None:
     proxy, engine = proxied
-    with pytest.raises(EngineLost, match=words):
-        run(engine, image, script, lambda: proxy.cut("/attach"))
+
+    def cut() -> None:
+        proxy.cut("/attach")
+        time.sleep(2)
+        script == LONG or wake()
+
+    with pytest.raises(EngineLost, match="cut"):
+        run(engine, image, script, cut)
     assert containers(engine) == []
 
 
 def test_a_cut_stream_of_events(proxied: tuple[EngineProxy, DockerEngine], image: str) -> None:
     proxy, engine = proxied
     with pytest.raises(EngineLost, match="event stream"):
-        run(engine, image, "echo up; sleep 2; exit 1", lambda: proxy.cut("/events"))
+        run(engine, image, f"echo up; {NAP}; exit 1", lambda: proxy.cut("/events"))
     assert run(engine, image, "echo again; exit 3", lambda: None).exit_code == 3
 
 
@@ -185,10 +199,11 @@ def test_a_proxy_that_holds_everything_for_a_while(proxied: tuple[EngineProxy, D
 
     def hold() -> None:
         proxy.hold()
-        time.sleep(4)
+        wake()
+        time.sleep(3)
         proxy.let()
 
-    assert run(engine, image, "echo up; sleep 1; exit 3", hold).exit_code == 3
+    assert run(engine, image, f"echo up; {NAP}; exit 3", hold).exit_code == 3
 
 
 def test_a_program_that_closes_its_streams_is_found(ours: DockerEngine, image: str) -> None:
@@ -235,9 +250,9 @@ def test_a_build_whose_session_the_engine_gives_up_is_lost_at_once(
 
 
 def test_an_engine_whose_containerd_is_away_is_away(private: PrivateEngine, ours: DockerEngine, image: str) -> None:
-    private.kill_containerd()
     lost, deadline = [], time.monotonic() + 60
     while time.monotonic() < deadline:
+        lost or private.kill_containerd()  # again, where another one had started before we asked
         try:
             assert run(ours, image, "exit 3", lambda: None).exit_code == 3
         except EngineLost as error:

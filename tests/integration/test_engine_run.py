@@ -85,11 +85,10 @@ def test_cpus_and_memory_are_set(engine: DockerEngine, tiny: str) -> None:
     seen: list[str] = []
 
     def look(_: bytes) -> None:
-        container = docker("ps", "-q", "--filter", f"label={ownership.RUN}={name}").strip()
         wanted = "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.PidsLimit}}"
-        seen.append(docker("inspect", "-f", wanted + " {{.HostConfig.LogConfig.Type}}", container).strip())
+        seen.append(docker("inspect", "-f", wanted + " {{.HostConfig.LogConfig.Type}}", *ours(name)).strip())
 
-    asked = trial(tiny, "echo go; sleep 1", cpus=1.5, memory=64 * MIB, pids=77, labels=ownership.ownership(name))
+    asked = trial(tiny, "echo go", cpus=1.5, memory=64 * MIB, pids=77, labels=ownership.ownership(name))
     engine.run(asked, look, never())
     assert seen == [f"1500000000 {64 * MIB} {64 * MIB} 77 none"]
 
@@ -100,13 +99,15 @@ def test_anonymous_volumes_go_too(engine: DockerEngine, tiny: str) -> None:
 
     engine.build(build_of(tag, f"FROM {tiny}\nVOLUME /scratch\n"), Site(), lambda _: None, never())
     try:
-        before = set(docker("volume", "ls", "-q").split())
-        seen: list[set[str]] = []
-        engine.run(
-            trial(tag, "echo x; sleep 1"), lambda _: seen.append(set(docker("volume", "ls", "-q").split())), never()
-        )
-        assert len(seen[0] - before) >= 1
-        assert not (seen[0] - before) & set(docker("volume", "ls", "-q").split())
+        name, seen = uuid.uuid4().hex, set[str]()
+
+        def look(_: bytes) -> None:
+            mounted = docker("inspect", "-f", "{{range .Mounts}}{{.Name}} {{end}}", *ours(name)).split()
+            seen.update({*mounted} & {*docker("volume", "ls", "-q").split()})
+
+        engine.run(trial(tag, "echo x", labels=ownership.ownership(name)), look, never())
+        assert seen
+        assert not seen & {*docker("volume", "ls", "-q").split()}
     finally:
         remove_image(tag)
 

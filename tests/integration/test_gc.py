@@ -87,8 +87,10 @@ def blob(name: str, megabytes: int, prefix: str = OURS) -> str:
 
 def disk(engine: DockerEngine) -> int:
     """Bytes that the engine takes on the disk, by no account of its own."""
-    time.sleep(0.5)  # containerd removes content behind the answer
-    return used_bytes(Path(engine.wire.details().root))
+    root, found = Path(engine.wire.details().root), -1
+    while found != (found := used_bytes(root)):
+        time.sleep(0.5)  # containerd removes content behind the answer
+    return found
 
 
 def copies(engine: DockerEngine) -> int:

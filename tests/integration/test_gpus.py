@@ -12,6 +12,7 @@ import pytest
 from reprokit.core.errors import Unsupported
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.gpus import discovery
+from reprokit.engine.protocol import Mount
 from tests.conftest import never, trial
 from tests.integration.test_podman import engine, tiny  # noqa: F401
 from tests.integration.test_run import User
@@ -49,6 +50,7 @@ def test_a_container_gets_the_gpus_that_were_leased_and_no_others(
     engine: DockerEngine,  # noqa: F811
     tiny: str,  # noqa: F811
     gpus: list[str],
+    shared_folder: Path,
 ) -> None:
     seen: list[bytes] = []
     used: list[dict[str, str]] = []
@@ -56,10 +58,12 @@ def test_a_container_gets_the_gpus_that_were_leased_and_no_others(
     def sink(data: bytes) -> None:
         seen.append(data)
         used.append(engine.gpus_in_use())
+        (shared_folder / "looked").touch()
 
     one = trial(
         tiny,
-        "id -u; env; ls /dev/shm; cat /workspace/a; sleep 1",
+        "id -u; env; ls /dev/shm; cat /workspace/a; while [ ! -e /in/looked ]; do sleep 0.1; done",
+        mounts=(Mount(source=shared_folder, target="/in"),),
         gpus=gpus[:1],
         labels={"org.reprokit.gpus": gpus[0]},
         files={"a": "handed\n"},

@@ -6,13 +6,13 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.fake_nvml import V100, FakeNvml, four_gpus
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.integration  # for its length: it needs no engine
 REPOSITORY = Path(__file__).parents[2]
@@ -100,9 +100,7 @@ def test_no_gpu_is_given_twice_and_none_stays_taken(machine: Machine) -> None:
 
 def test_what_a_killed_run_left_on_its_gpu_is_removed_before_it_is_leased(machine: Machine) -> None:
     first = machine.start(0, "long.yaml")
-    while not machine.said("ran"):
-        assert first.poll() is None
-        time.sleep(0.01)
+    wait_until(lambda: machine.said("ran"))
     first.kill()
     first.communicate()
     said, _rest = machine.start(1, "all.yaml").communicate(timeout=60)
@@ -117,9 +115,7 @@ def test_a_gpu_that_falls_off_the_bus_in_mid_run(machine: Machine) -> None:
     hold.parent.mkdir()
     hold.write_text("")
     run = machine.start(0, "case.yaml", "--only", "n=1,take=3", "--trials", "1")
-    while not machine.said("ran"):
-        assert run.poll() is None
-        time.sleep(0.01)
+    wait_until(lambda: machine.said("ran"))
     machine.nvml.gpus(f"GPU-0|{V100}|lost", f"GPU-1|{V100}|ok")
     hold.replace(hold.with_name("fail"))  # and what runs on it ends badly
     said, _rest = run.communicate(timeout=60)

@@ -20,6 +20,7 @@ from reprokit.run import building as build_limits
 from reprokit.run.admitting import grant_by_engine
 from reprokit.run.building import BuildWatch
 from tests.conftest import build_of, docker, never, remove_image, trial
+from tests.servers import wait_until
 
 pytestmark = pytest.mark.integration
 MIB = 1024**2
@@ -49,7 +50,7 @@ def _quiet(progress: Progress) -> None:
 
 
 def processes_with(mark: str) -> list[str]:
-    """The command lines on this host that hold ``mark``."""
+    """The command lines on this host that hold ``mark``; the engine stops them once it sees that we left."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -61,19 +62,13 @@ def processes_with(mark: str) -> list[str]:
     return found
 
 
-def gone(mark: str) -> bool:
-    """Whether the processes end within a minute: the engine stops them once it sees that we left."""
-    waiting = threading.Event()
-    return any(not processes_with(mark) or waiting.wait(0.5) for _ in range(120))
-
-
 def test_a_build_that_sleeps_is_stopped_at_its_time(building: Building) -> None:
     mark = f"{uuid.uuid4().int % 10**6 + 10**6}"
     with pytest.raises(BuildFailed, match=r"stopped in the step .*sleep.* after 20\.0 s.*max_build_time") as failed:
         # Twenty, since a busy machine needs some of them for the steps before.
         building(f"echo begun; sleep {mark}", 20.0)
     assert "sleep" in failed.value.step
-    assert gone(f"sleep {mark}")
+    wait_until(lambda: not processes_with(f"sleep {mark}"))
 
 
 def test_a_build_that_eats_memory_is_stopped(building: Building, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +87,7 @@ def test_a_build_that_forks_is_stopped(building: Building, monkeypatch: pytest.M
     mark = f"{uuid.uuid4().int % 10**6 + 10**6}"
     with pytest.raises(BuildFailed, match="processes and threads, of at most"):
         building(f"for i in $(seq 600); do sleep {mark} & done; wait", LATE)
-    assert gone(f"sleep {mark}")
+    wait_until(lambda: not processes_with(f"sleep {mark}"))
 
 
 def test_a_build_that_fills_the_disk_is_stopped(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,7 +38,7 @@ from tests.integration.test_engine_build import (  # noqa: F401
     test_secrets_are_read_and_do_not_stay,
     test_wrong_dockerfiles_are_build_failures,
 )
-from tests.integration.test_engine_lost import run
+from tests.integration.test_engine_lost import NAP, run, wake
 from tests.integration.test_engine_run import (  # noqa: F401
     test_a_trial_is_confined,
     test_anonymous_volumes_go_too,
@@ -163,9 +164,9 @@ def test_what_happens_to_the_container_or_the_service_is_not_a_finding(
                 client.remove_container(container["Id"], force=True)
             else:
                 proxy.cut(ask)
+                time.sleep(2)
+                wake()
 
-        # On a busy machine it takes its time until the container is gone.
-        seconds = 3 if ask.startswith("/") else 30
         with pytest.raises(EngineLost, match=words):
-            run(behind, tiny, f"echo up; sleep {seconds}; exit 1", harm, labels=ownership.ownership(word))
+            run(behind, tiny, f"echo up; {NAP}; exit 1", harm, labels=ownership.ownership(word))
         assert run(behind, tiny, "echo again; exit 3", lambda: None).exit_code == 3

@@ -344,16 +344,14 @@ def test_files_that_the_network_keeps_back_are_delivered_later(
     address: str, s3: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorder, "UPDATE_SECONDS", 0.1)
+    look, name = s3fs(), bucket.partition("://")[2]
+    assert not look.exists(name)  # it is connected, before the address is another one
     with tcp_proxy(port_of(s3)) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
         folder = folder_of(address, bucket)
         going = begun(folder, "run-1", cell(1), cell(2))
         going.decide(decided(folder, "run-1", 1))
-        name = bucket.partition("://")[2]
-        monkeypatch.setenv("AWS_ENDPOINT_URL", s3)
-        look = s3fs()
         wait_until(lambda: look.exists(f"{name}/runs/run-1/cell-1.log"))
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{proxy.port}")
         proxy.cut()
         going.decide(decided(folder, "run-1", 2))
         going.finish(**END)  # type: ignore[arg-type]

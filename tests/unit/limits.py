@@ -22,11 +22,11 @@ def within(*, seconds: float, megabytes: int | None = None, wall: float | None =
         raise TimeoutError(f"not done after {seconds} s")
 
     timers = {signal.SIGALRM: signal.ITIMER_REAL, signal.SIGPROF: signal.ITIMER_PROF}
-    before = {number: signal.signal(number, late) for number in timers}
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    signal.setitimer(signal.ITIMER_REAL, 20 * seconds if wall is None else wall)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = {number: signal.signal(number, late) for number in timers}
     try:
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.setitimer(signal.ITIMER_REAL, 20 * seconds if wall is None else wall)
         yield
     finally:
         for number, timer in timers.items():

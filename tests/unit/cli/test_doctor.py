@@ -37,8 +37,8 @@ REPOSITORY = Path(__file__).parents[3]
 # -- the whole of it ---------------------------------------------------------------------------------------------------
 
 
-def test_a_check_that_breaks_or_hangs_is_a_finding(tmp_path: Path) -> None:
-    over = threading.Event()
+def test_a_check_that_breaks_or_hangs_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging, over = threading.Event(), threading.Event()
 
     def breaks(_: Ground) -> Iterator[Finding]:
         yield Finding(check="breaks", status=Status.OK, text="so far")
@@ -46,21 +46,25 @@ def test_a_check_that_breaks_or_hangs_is_a_finding(tmp_path: Path) -> None:
 
     def hangs(_: Ground) -> Iterator[Finding]:
         yield Finding(check="hangs", status=Status.OK, text="first")
+        hanging.set()
         over.wait(60)
 
     def refuses(_: Ground) -> Iterator[Finding]:
+        hanging.wait(60)
         raise EngineError("the engine went away")
         yield
 
-    checks = {"breaks": breaks, "hangs": hangs, "refuses": refuses}
-    found = doctor.examine(ground(tmp_path), checks, seconds=0.3)
+    checks = {"breaks": breaks, "refuses": refuses, "hangs": hangs}
+    clock = iter([0.0, 0.0, 0.0, 60.0])  # at the start, and before each of them is waited for
+    monkeypatch.setattr(doctor, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    found = doctor.examine(ground(tmp_path), checks, seconds=60.0)
     over.set()
     assert [(one.check, one.status.value, one.text) for one in found] == [
         ("breaks", "ok", "so far"),
         ("breaks", "warn", "this check failed: KeyError: 'gone'"),
-        ("hangs", "ok", "first"),
-        ("hangs", "warn", "this check failed: no answer within 0.3 s"),
         ("refuses", "warn", "this check failed: the engine went away"),
+        ("hangs", "ok", "first"),
+        ("hangs", "warn", "this check failed: no answer within 60 s"),
     ]
     assert doctor.exit_status(found) == 0
     assert doctor.exit_status([*found, Finding(check="x", status=Status.FAIL, text="no")]) == 3

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,20 +62,23 @@ def test_a_run_whose_engine_hangs_ends_after_one_interrupt_and_names_what_is_lef
 
 
 def test_what_is_stopped_is_waited_for_as_long_as_some_of_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, wait
 
-    monkeypatch.setattr(interrupts, "WAIT_FOR", 1.0)
+    monkeypatch.setattr(interrupts, "WAIT_FOR", 0.2)
+    patience: list[float] = []
     futures: list[Future[None]] = [Future() for _ in range(4)]
     for future in futures:
         future.set_running_or_notify_cancel()
 
-    def end_them() -> None:
-        for future in futures:
-            threading.Event().wait(0.3)
-            future.set_result(None)
+    def one_ends(pending: set[Future[None]], timeout: float, return_when: str) -> Any:
+        patience.append(timeout)
+        next(iter(pending)).set_result(None)
+        return wait(pending, timeout, return_when)
 
-    threading.Thread(target=end_them).start()
-    stop(lambda: futures, lambda text: None)
+    with monkeypatch.context() as patch:
+        patch.setattr("reprokit.run.threads.wait", one_ends)
+        stop(lambda: futures, lambda text: None)
+    assert patience == [0.2] * 4
     never: Future[None] = Future()
     never.set_running_or_notify_cancel()
     with pytest.raises(GaveUp):
@@ -155,15 +158,6 @@ def test_the_third_interrupt_does_not_wait_for_a_reader() -> None:
         assert child.wait(30) == 130
 
 
-@contextlib.contextmanager
-def hung_engine(path: Path) -> Iterator[str]:
-    """An engine that takes connections and never answers."""
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(str(path))
-        listening.listen(50)
-        yield f"unix://{path}"
-
-
 STARTED = """
 import sys
 import reprokit.__main__ as program  # what Python does before, it does without us
@@ -178,14 +172,17 @@ def test_ctrl_c_at_any_moment_of_the_start_prints_no_traceback(after: float, tmp
     case = tmp_path / "toy.yaml"
     case.write_text(CASE)
     words = ["run", str(case), "--store", str(tmp_path / "store"), "--engine", "docker"]
+    hung = socket.socket(socket.AF_UNIX)  # an engine that takes connections and never answers
+    hung.bind(str(tmp_path / "hung.sock"))
+    hung.listen(50)
     with (
-        hung_engine(tmp_path / "hung.sock") as url,
+        hung,
         subprocess.Popen(
             [sys.executable, "-c", STARTED, *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "DOCKER_HOST": url},
+            env={**os.environ, "DOCKER_HOST": f"unix://{hung.getsockname()}"},
         ) as child,
     ):
         assert child.stdout is not None
