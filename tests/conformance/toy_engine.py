@@ -77,8 +77,10 @@ def run_program(
                 break
         code = process.wait()
     finally:
-        with suppress(ProcessLookupError):
+        try:  # noqa: SIM105 - in suppress() a second interrupt would come first
             os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         process.wait()
         for stream in streams:
             stream.close()
