@@ -40,8 +40,9 @@ class RayNode:
     def signal(self, number: int) -> None:
         """Send a signal to all processes of the node, and to its workers."""
         for pid in [one for parent in self.pids for one in (parent, *_children(parent))]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
+            with suppress(OSError):
+                if b"ray" in Path(f"/proc/{pid}/cmdline").read_bytes():  # and no other, which has its number by now
+                    os.kill(pid, number)
 
     def kill(self) -> None:
         """End the node as a power cut does."""
