@@ -62,7 +62,7 @@ def ssh_hosts(folder: Path, *hosts: str) -> Iterator[dict[str, str]]:
     with (folder / "sshd.log").open("wb") as log:
         started = subprocess.Popen([server, "-D", "-e", "-f", folder / "sshd_config"], stdout=log, stderr=log)
     try:
-        for _ in range(100):
+        for _ in range(600):
             with socket.socket() as knock:
                 if knock.connect_ex(("127.0.0.1", port)) == 0:
                     break

@@ -439,7 +439,7 @@ def test_the_socket_is_private_and_goes_with_the_build(world: World, index: Serv
     assert not path.exists()
     for thread in threading.enumerate():
         if thread.name.startswith("gateway"):
-            thread.join(5)
+            thread.join(60)
     assert threading.active_count() <= before + 2  # the server of this test
     with pytest.raises(OSError, match=r"."):
         Build(build.address).connect()
