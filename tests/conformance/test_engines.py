@@ -261,7 +261,7 @@ def test_a_failing_sink_leaves_nothing(subject: Subject, image: str) -> None:
 @pytest.mark.parametrize(("end", "code"), [("", 137), ("; exit 3", 3)])
 def test_memory_kill_is_seen_even_in_a_child(subject: Subject, image: str, end: str, code: int) -> None:
     subject.needs("memory")
-    ending, _ = subject.run(image, f"dd if=/dev/zero of=/dev/null bs=300M count=1{end}", memory=64 * MIB)
+    ending, _ = subject.run(image, f"dd if=/dev/zero of=/dev/null bs=300M{end}", memory=64 * MIB)
     assert (ending.oom, ending.exit_code) == (True, code)
 
 
