@@ -109,8 +109,8 @@ class Builds:
         """Wait until all are prepared; none is started any more."""
         with self._lock:
             later, self._later = self._later or [], None
-        for prepare in later:
-            self.started.append(self._workers.submit(prepare))
+            for prepare in later:  # before those that are looked for from now on
+                self.started.append(self._workers.submit(prepare))
         for one in self.started:  # to which those that run may add
             wait([one])
 
