@@ -49,7 +49,7 @@ expect: {failure: {exit_code: nonzero}, reproduces: [{a: "2"}]}
 TRUTH = {"1": Verdict.NOT_REPRODUCED, "2": Verdict.REPRODUCED}
 CONCLUSIVE = {"reproduced", "flaky", "not-reproduced", "different-failure"}
 SHOWN = re.compile(r"^\[\d+/\d+\] #\d+ a=(.) b=(.): ([a-z-]+)", re.M)
-LONGEST = 20.0
+LONGEST = 60.0
 """Seconds that a schedule may take: it is over in less than one, and hangs for ever where something is wrong."""
 
 
