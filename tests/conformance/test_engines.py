@@ -119,12 +119,12 @@ def test_nothing_of_our_own_variables_reaches_a_program(
 def test_output_comes_at_once_and_in_order(subject: Subject, image: str) -> None:
     seen: list[tuple[float, bytes]] = []
     start = time.monotonic()
-    script = "echo first; printf 'prompt> '; sleep 3; echo done; exit 5"
+    script = "echo first; printf 'prompt> '; sleep 4; echo done; exit 5"
     ending = subject.engine.run(
         trial(image, script), lambda data: seen.append((time.monotonic() - start, data)), never()
     )
     assert ending.exit_code == 5
-    assert ending.seconds > 2.9
+    assert ending.seconds > 3.9
     assert b"".join(data for _, data in seen) == b"first\nprompt> done\n"
     last = seen[-1][0]
     assert b"".join(data for moment, data in seen if moment < last - 1) == b"first\nprompt> "
