@@ -140,7 +140,7 @@ def test_a_store_that_is_full(for_good: bool, built: User, small: Path) -> None:
     if not for_good:
         time.sleep(2)
         ballast.unlink()
-    process.wait(120)
+    process.wait(300)
     reader.join()
     said = "".join(lines)
     assert "internal error" not in said
