@@ -22,6 +22,7 @@ from reprokit.evidence.model import Ending
 from tests.conftest import build_of, import_tiny, never, trial
 from tests.engine_proxy import EngineProxy, engine_proxy
 from tests.private_engine import PrivateEngine, private_engine
+from tests.servers import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.engines]
 MIB = 2**20
@@ -76,8 +77,8 @@ def run(engine: DockerEngine, image: str, script: str, harm: Callable[[], object
 
 
 def wake() -> None:
-    """Let the program of the trial go on."""
-    subprocess.run(["pkill", "-xf", NAP], check=False)
+    """Let the program of the trial go on, once it has come so far."""
+    wait_until(lambda: subprocess.run(["pkill", "-xf", NAP], check=False).returncode == 0)
 
 
 def only(engine: DockerEngine) -> str:
