@@ -537,7 +537,7 @@ runpy.run_path({str(COLLECT)!r}, run_name="__main__")"""
 @pytest.mark.parametrize("words", [["-m", "reprokit", "collect"], ["-c", SLOW_THREADS]], ids=["command", "slow"])
 def test_ctrl_c_ends_a_command_that_hangs_and_not_its_report(words: list[str], elsewhere: Path) -> None:
     program(elsewhere, "gcc", "sleep 1")  # longer than Python waits at Ctrl-C before it kills what it runs
-    hanging = "import time\nprint('started', flush=True)\ntry: time.sleep(600)\n"
+    hanging = "import time\ntry: print('started', flush=True); time.sleep(600)\n"
     hanging += "finally: time.sleep(1); print('was here')"
     with subprocess.Popen(
         [sys.executable, *words, "--", sys.executable, "-c", hanging],
