@@ -15,7 +15,6 @@ import docker
 import pytest
 
 from reprokit.core import ownership
-from reprokit.engine.docker.engine import DockerEngine
 from tests.integration.test_run import REPROKIT, User
 
 pytestmark = pytest.mark.integration
@@ -108,6 +107,5 @@ def test_two_interrupts_end_a_run_whose_output_no_one_reads(user: User, engine: 
             process.send_signal(signal.SIGINT)
             time.sleep(1)
         assert process.wait(60) == 130
-    DockerEngine().sweep()  # where the engine was too busy to remove it in time
     left = docker.from_env().containers.list(all=True, filters={"label": f"{ownership.CASE}={case_id}"})
     assert left == []
